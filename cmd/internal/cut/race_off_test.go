@@ -1,0 +1,7 @@
+//go:build !race
+
+package cut
+
+// raceEnabled: this run looks for races, and a turnfold that runs as a process has its
+// own run for the rest.
+const raceEnabled = false

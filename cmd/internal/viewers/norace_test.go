@@ -1,0 +1,5 @@
+//go:build !race
+
+package viewers
+
+const raceFree = true

@@ -121,7 +121,8 @@ func (s *Server) Requests() int {
 	return s.requests
 }
 
-// Journal lists the requests that ended, in that order; of very many, the latest.
+// Journal lists the requests that ended, in that order; of very many, the latest. A
+// client may have its whole answer a moment before the entry is here.
 func (s *Server) Journal() []Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -162,12 +163,28 @@ func TestConnections(t *testing.T) {
 		t.Errorf("HEAD: %v %v", res, err)
 	}
 	var lines []string
-	for _, e := range s.Journal() {
+	for _, e := range journalOf(t, s, 4) {
 		lines = append(lines, fmt.Sprint(e.N, e.Conn, e.OnConn, e.Method, e.Path, e.Recording, e.Bytes, e.End))
 	}
 	want := "1 1 1 POST /a?b=1 first 9 eof;2 1 2 POST /a second 9 eof;3 1 3 POST /a second 9 eof;4 2 1 HEAD / second 0 eof"
 	if got := strings.Join(lines, ";"); strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(want, " ", "") {
 		t.Errorf("journal:\n%s\nwant\n%s", got, want)
+	}
+}
+
+// journalOf waits for n entries, since a client has its answer before the server has
+// written the entry, and lists them in the order of their requests.
+func journalOf(t *testing.T, s *Server, n int) []Entry {
+	t.Helper()
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		j := s.Journal()
+		switch {
+		case len(j) == n:
+			slices.SortFunc(j, func(a, b Entry) int { return a.N - b.N })
+			return j
+		case len(j) > n || time.Now().After(until):
+			t.Fatalf("%d entries in the journal, want %d: %+v", len(j), n, j)
+		}
 	}
 }
 

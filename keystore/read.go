@@ -184,7 +184,7 @@ func (s *Store) eachRow(key string, fn func(row, value []byte) error) error {
 	g := s.guard(key)
 	g.RLock()
 	defer g.RUnlock()
-	return each(s.db, factRow(key), fn)
+	return eachOf(s.db, factRow(key), fn)
 }
 
 // pendingClaim is a pending row with the record that it points to.
@@ -302,7 +302,12 @@ func each(r pebble.Reader, prefix []byte, fn func(row, value []byte) error) erro
 	if err != nil {
 		return err
 	}
-	for ok := it.First(); ok && err == nil; ok = it.Next() {
+	return drain(it, it.First(), fn)
+}
+
+// drain calls fn with the row that it stands on, if ok, and those behind, and closes it.
+func drain(it *pebble.Iterator, ok bool, fn func(row, value []byte) error) (err error) {
+	for ; ok && err == nil; ok = it.Next() {
 		var value []byte
 		if value, err = it.ValueAndErr(); err == nil {
 			err = fn(it.Key(), value)

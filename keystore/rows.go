@@ -94,19 +94,34 @@ func hexDigit(c byte) byte {
 
 // unpack reads a packed text from the start of b, and returns what follows.
 func unpack(b []byte) (text string, rest []byte, err error) {
-	if len(b) > 32 && b[0] == packedKey {
-		return effect.FormatKey([32]byte(b[1:33])), b[33:], nil
+	n, err := packedLen(b)
+	if err != nil {
+		return "", nil, err
 	}
-	if len(b) > 16 && b[0] == packedUUID {
-		return uuid.UUID(b[1:17]).String(), b[17:], nil
+	rest = b[n:]
+	switch b[0] {
+	case packedKey:
+		return effect.FormatKey([32]byte(b[1:n])), rest, nil
+	case packedUUID:
+		return uuid.UUID(b[1:n]).String(), rest, nil
 	}
-	if len(b) > 0 && b[0] == packedText {
+	_, size := binary.Uvarint(b[1:])
+	return string(b[1+size : n]), rest, nil
+}
+
+// packedLen is the length of the packed text at the start of b.
+func packedLen(b []byte) (int, error) {
+	switch {
+	case len(b) > 32 && b[0] == packedKey:
+		return 33, nil
+	case len(b) > 16 && b[0] == packedUUID:
+		return 17, nil
+	case len(b) > 0 && b[0] == packedText:
 		if n, size := binary.Uvarint(b[1:]); size > 0 && n <= uint64(len(b)-1-size) {
-			b = b[1+size:]
-			return string(b[:n]), b[n:], nil
+			return 1 + size + int(n), nil
 		}
 	}
-	return "", nil, fmt.Errorf("%w: packed text %q", ErrCorrupt, b)
+	return 0, fmt.Errorf("%w: packed text %q", ErrCorrupt, b)
 }
 
 // factRow is the start of all fact rows of key.

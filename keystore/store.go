@@ -39,14 +39,14 @@ var (
 
 const (
 	// formatVersion is raised for a layout that this code could not read.
-	formatVersion = 2 // 2: records may hold an identity
+	formatVersion = 3 // 2: records may hold an identity; 3: files have filters
 	// pebbleFormat is fixed, so that a newer library does not by itself make a
 	// directory unreadable for the release before.
 	pebbleFormat = pebble.FormatValueSeparation
 
 	cacheBytesDefault = 8 << 20
 	memTableBytes     = 4 << 20
-	openFilesMax      = 256
+	openFilesMax      = 512
 	// stripes is how many keys can be written at once. Far more than callers, so
 	// that two of them rarely wait for each other's sync.
 	stripes = 4096
@@ -130,7 +130,7 @@ func (s *Store) open(dir string, cfg Config) (err error) {
 
 func options(cfg Config, lock *pebble.Lock) *pebble.Options {
 	log := logger{cfg.Log}
-	return &pebble.Options{
+	o := &pebble.Options{
 		FS:                          cfg.FS,
 		Lock:                        lock,
 		FormatMajorVersion:          pebbleFormat,
@@ -146,6 +146,8 @@ func options(cfg Config, lock *pebble.Lock) *pebble.Options {
 			},
 		},
 	}
+	filtered(o)
+	return o
 }
 
 // begin checks the format and counts the incarnation.

@@ -74,11 +74,10 @@ func (s *Store) commit(ctx context.Context, key, what string, sync *pebble.Write
 	return nil
 }
 
-// pending is the value of a pending row.
-func (s *Store) pending(command []byte) []byte {
-	return append(s.pendingOf(s.incarnation), command...)
-}
+// pending is the value of a pending row of this incarnation.
+func (s *Store) pending(command []byte) []byte { return pendingOf(s.incarnation, command) }
 
-func (s *Store) pendingOf(incarnation uint64) []byte {
-	return binary.AppendUvarint(nil, incarnation)
+func pendingOf(incarnation uint64, command []byte) []byte {
+	b := make([]byte, 0, binary.MaxVarintLen64+len(command))
+	return append(binary.AppendUvarint(b, incarnation), command...)
 }

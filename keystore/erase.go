@@ -82,7 +82,7 @@ func (s *Store) stripPending(b *pebble.Batch, key, token string) error {
 	}
 	p, err := splitPending(row, value)
 	if err == nil && len(p.command) > 0 {
-		set(b, row, s.pendingOf(p.incarnation))
+		set(b, row, pendingOf(p.incarnation, nil))
 	}
 	return err
 }

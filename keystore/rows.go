@@ -124,16 +124,21 @@ func packedLen(b []byte) (int, error) {
 	return 0, fmt.Errorf("%w: packed text %q", ErrCorrupt, b)
 }
 
+// newRow starts a row of a key, with room for the rest of most.
+func newRow(kind byte, key string) []byte {
+	return pack(append(make([]byte, 0, 64), kind), key)
+}
+
 // factRow is the start of all fact rows of key.
-func factRow(key string) []byte { return pack([]byte{rowFact}, key) }
+func factRow(key string) []byte { return newRow(rowFact, key) }
 
 func tokenRow(key, token string) []byte { return pack(append(factRow(key), factToken), token) }
 
 func notRunRow(key, call string) []byte { return append(append(factRow(key), factNotRun), call...) }
 
-func bodyRow(key, token string) []byte { return pack(pack([]byte{rowBody}, key), token) }
+func bodyRow(key, token string) []byte { return pack(newRow(rowBody, key), token) }
 
-func pendingRow(key, token string) []byte { return pack(pack([]byte{rowPending}, key), token) }
+func pendingRow(key, token string) []byte { return pack(newRow(rowPending, key), token) }
 
 // within bounds an iterator to the rows that start with prefix. No prefix here
 // ends in 0xff all through, because each starts with a letter.

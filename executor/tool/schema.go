@@ -38,8 +38,9 @@ func Validate(d *Declaration, args string) error {
 // effect.ErrInvalidArguments that says where and what is wrong, for the model to mend;
 // it never shows a value, and of redacted members not even what is inside.
 func ValidateArgs(parameters string, redact []string, args string) error {
-	// Canonical also bounds numbers and depth, which keeps the checks below cheap.
-	if _, err := effect.Canonical(args); err != nil {
+	// Value also bounds numbers and depth, which keeps the checks below cheap.
+	value, err := effect.Value(args)
+	if err != nil {
 		return err
 	}
 	if parameters == "" {
@@ -48,13 +49,6 @@ func ValidateArgs(parameters string, redact []string, args string) error {
 	schema, err := compile(parameters)
 	if err != nil {
 		return fmt.Errorf("compile parameters: %w", err)
-	}
-	if strings.TrimSpace(args) == "" {
-		args = "{}"
-	}
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(args))
-	if err != nil {
-		return fmt.Errorf("%w: %w", effect.ErrInvalidArguments, err)
 	}
 	err = schema.Validate(value)
 	var invalid *jsonschema.ValidationError

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,11 +38,20 @@ const jsonSpace = " \t\n\r"
 // members are sorted by code point, not by UTF-16 unit.
 // Source: docs/invariants.md, I6.
 func Canonical(args string) (string, error) {
-	root, err := parse(args)
+	root, err := parse(args, false)
 	if err != nil {
 		return "", err
 	}
 	return string(root.append(make([]byte, 0, len(args)))), nil
+}
+
+// Value returns what args spells, for whoever checks it against a schema: an object is a
+// map[string]any, an array a []any, a number a json.Number. Strings, names and numbers
+// are as they were written, not as Canonical writes them: the tool gets the text as it
+// came. It takes and refuses what Canonical does.
+func Value(args string) (any, error) {
+	root, err := parse(args, true)
+	return root.value, err
 }
 
 // node is one parsed value. The zero kind does not occur.
@@ -49,6 +59,7 @@ type node struct {
 	kind    jsontext.Kind
 	text    string   // a string, decoded and in NFC; a number or literal, as written out
 	members []member // of an object, sorted by name; of an array, in order
+	value   any      // see Value; only if the parser keeps it
 }
 
 // member is a named value of an object, or an element of an array.
@@ -57,14 +68,14 @@ type member struct {
 	node node
 }
 
-// parse reads args as exactly one object.
-func parse(args string) (node, error) {
+// parse reads args as exactly one object. With keep, every node has its value.
+func parse(args string, keep bool) (node, error) {
 	if strings.Trim(args, jsonSpace) == "" {
-		return node{kind: '{'}, nil
+		return node{kind: '{', value: map[string]any{}}, nil
 	}
 	// The decoder's own check for repeated names is off: it compares names
 	// before NFC, so object has to make the check anyway.
-	p := parser{jsontext.NewDecoder(strings.NewReader(args), jsontext.AllowDuplicateNames(true))}
+	p := parser{jsontext.NewDecoder(strings.NewReader(args), jsontext.AllowDuplicateNames(true)), keep}
 	root, err := p.value(1)
 	if err != nil {
 		return node{}, err
@@ -78,7 +89,10 @@ func parse(args string) (node, error) {
 	return root, nil
 }
 
-type parser struct{ dec *jsontext.Decoder }
+type parser struct {
+	dec  *jsontext.Decoder
+	keep bool
+}
 
 func (p parser) value(depth int) (node, error) {
 	tok, err := p.dec.ReadToken()
@@ -96,30 +110,53 @@ func (p parser) value(depth int) (node, error) {
 		}
 		return p.array(depth)
 	case '"':
-		return node{kind: kind, text: nfc(tok.String())}, nil
+		text := tok.String()
+		n := node{kind: kind, text: nfc(text)}
+		if p.keep {
+			n.value = text
+		}
+		return n, nil
 	case '0':
-		text, err := number(tok.String())
+		raw := tok.String()
+		text, err := number(raw)
 		if err != nil {
 			return node{}, invalid(p.dec.StackPointer(), err.Error())
 		}
-		return node{kind: kind, text: text}, nil
+		n := node{kind: kind, text: text}
+		if p.keep {
+			n.value = json.Number(raw)
+		}
+		return n, nil
 	default: // null, true, false
-		return node{kind: kind, text: tok.String()}, nil
+		n := node{kind: kind, text: tok.String()}
+		if p.keep && kind != 'n' {
+			n.value = kind == 't'
+		}
+		return n, nil
 	}
 }
 
 func (p parser) object(depth int) (node, error) {
 	n := node{kind: '{'}
+	var values map[string]any
+	if p.keep {
+		values = map[string]any{}
+		n.value = values
+	}
 	for p.dec.PeekKind() != '}' {
 		name, err := p.dec.ReadToken()
 		if err != nil {
 			return node{}, syntaxError(err)
 		}
-		m := member{name: nfc(name.String())}
+		raw := name.String()
+		m := member{name: nfc(raw)}
 		if m.node, err = p.value(depth + 1); err != nil {
 			return node{}, err
 		}
 		n.members = append(n.members, m)
+		if p.keep {
+			values[raw] = m.node.value
+		}
 	}
 	if _, err := p.dec.ReadToken(); err != nil {
 		return node{}, syntaxError(err)
@@ -136,15 +173,22 @@ func (p parser) object(depth int) (node, error) {
 
 func (p parser) array(depth int) (node, error) {
 	n := node{kind: '['}
+	values := []any{}
 	for p.dec.PeekKind() != ']' {
 		v, err := p.value(depth + 1)
 		if err != nil {
 			return node{}, err
 		}
 		n.members = append(n.members, member{node: v})
+		if p.keep {
+			values = append(values, v.value)
+		}
 	}
 	if _, err := p.dec.ReadToken(); err != nil {
 		return node{}, syntaxError(err)
+	}
+	if p.keep {
+		n.value = values
 	}
 	return n, nil
 }

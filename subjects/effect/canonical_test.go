@@ -2,6 +2,7 @@ package effect
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -156,11 +157,18 @@ func FuzzCanonical(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, args string) {
 		once, err := Canonical(args)
+		value, vErr := Value(args)
+		if (err == nil) != (vErr == nil) {
+			t.Fatalf("Canonical says %v, Value %v", err, vErr)
+		}
 		if err != nil {
 			if !errors.Is(err, ErrInvalidArguments) {
 				t.Fatalf("unmarked error %v", err)
 			}
 			return
+		}
+		if strings.TrimSpace(args) != "" && !reflect.DeepEqual(value, decoded(t, args)) {
+			t.Fatalf("Value(%s) = %#v", args, value)
 		}
 		twice, err := Canonical(once)
 		if err != nil || twice != once {

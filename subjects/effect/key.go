@@ -32,7 +32,7 @@ type Identity struct {
 // the effect. An absent member stays absent and an explicit null stays null,
 // because the target may tell them apart.
 func IdentityOf(args string, id Identity) (string, error) {
-	root, err := parse(args)
+	root, err := parse(args, false)
 	if err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -194,6 +195,34 @@ func TestRespellingKeepsMeaning(t *testing.T) {
 			t.Fatalf("one meaning, two keys")
 		}
 	})
+}
+
+// TestValueAgainstEncodingJSON: Value is what another decoder makes of the text, to the
+// letter, escapes and numbers included.
+func TestValueAgainstEncodingJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		args := spell(t, drawObject(t, 2))
+		got, err := Value(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := decoded(t, args); !reflect.DeepEqual(got, want) {
+			t.Fatalf("Value(%s) = %#v, want %#v", args, got, want)
+		}
+	})
+	if got, err := Value(" "); err != nil || !reflect.DeepEqual(got, map[string]any{}) {
+		t.Errorf("of a blank text: %#v, %v", got, err)
+	}
+}
+
+// decoded is the value of a JSON text as encoding/json has it.
+func decoded(t interface{ Fatal(...any) }, text string) (v any) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatal(text, err)
+	}
+	return v
 }
 
 func TestCanonicalEqualExactlyIfOracleIs(t *testing.T) {

@@ -51,7 +51,7 @@ func Redact(args string, pointers []string) string {
 	if len(pointers) == 0 {
 		return args
 	}
-	if _, err := parse(args); err != nil {
+	if _, err := parse(args, false); err != nil {
 		return Redacted
 	}
 	type cut struct{ lo, hi int }

@@ -45,9 +45,20 @@ func (a *acks) subscribe(nc *nats.Conn) error {
 	return err
 }
 
+// answers and timeouts are used again: every message takes one of each. An answer's
+// channel goes back once the answer has been taken from it, since no other can come.
+var (
+	answers  = sync.Pool{New: func() any { return make(chan ack, 1) }}
+	timeouts = sync.Pool{New: func() any {
+		t := time.NewTimer(time.Hour)
+		t.Stop()
+		return t
+	}}
+)
+
 // expect gives a message's number and where its answer will come.
 func (a *acks) expect() (n uint64, answer chan ack) {
-	answer = make(chan ack, 1)
+	answer = answers.Get().(chan ack)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.next++
@@ -73,17 +84,14 @@ func (a *acks) take(m *nats.Msg) {
 	}
 }
 
-// readAck reads {"stream":"TF_FX_1", "seq":7}, or {"error":{…}} and whatever else there is.
+// readAck reads {"stream":"TF_FX_1", "seq":7} and whatever else there is, or
+// {"error":{…}}.
 func readAck(m *nats.Msg) ack {
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 		return ack{err: nats.ErrNoResponders}
 	}
-	if rest, ok := bytes.CutPrefix(m.Data, []byte(`{"stream":"`)); ok {
-		name, number, ok := bytes.Cut(rest, []byte(`", "seq":`))
-		digits, end := bytes.CutSuffix(number, []byte(`}`))
-		if seq, err := strconv.ParseUint(string(digits), 10, 64); ok && end && err == nil && len(name) > 0 {
-			return ack{seq: seq}
-		}
+	if seq, ok := storedAt(m.Data); ok {
+		return ack{seq: seq}
 	}
 	var v struct {
 		Stream string    `json:"stream"`
@@ -99,6 +107,22 @@ func readAck(m *nats.Msg) ack {
 		return ack{err: fmt.Errorf("answer %.80q names no stream", m.Data)}
 	}
 	return ack{seq: v.Seq}
+}
+
+// storedAt reads the answers that nearly all are, as the server spells them: the stream and
+// the sequence come first, where nothing went wrong, and what may follow does not matter.
+func storedAt(data []byte) (seq uint64, ok bool) {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
+	name, rest, cut := bytes.Cut(rest, []byte(`"`))
+	if !ok || !cut || len(name) == 0 || bytes.IndexByte(name, '\\') >= 0 {
+		return 0, false
+	}
+	rest, ok = bytes.CutPrefix(bytes.TrimPrefix(bytes.TrimPrefix(rest, []byte(",")), []byte(" ")), []byte(`"seq":`))
+	if end := bytes.IndexAny(rest, ",}"); ok && end >= 0 && rest[len(rest)-1] == '}' {
+		seq, err := strconv.ParseUint(string(rest[:end]), 10, 64)
+		return seq, err == nil && seq > 0
+	}
+	return 0, false
 }
 
 // sent is a message on its way.
@@ -132,8 +156,12 @@ func (s *sent) again() {
 
 // wait returns the message's sequence once it is stored; after ErrUnclear it may be.
 func (s *sent) wait(ctx context.Context) (uint64, error) {
-	timeout := time.NewTimer(s.c.timeout)
-	defer timeout.Stop()
+	timeout := timeouts.Get().(*time.Timer)
+	timeout.Reset(s.c.timeout)
+	defer func() {
+		timeout.Stop() // nothing is left in its channel then
+		timeouts.Put(timeout)
+	}()
 	for try := 1; ; try++ {
 		seq, err := s.hear(ctx, timeout.C)
 		if err == nil {
@@ -153,13 +181,13 @@ func (s *sent) hear(ctx context.Context, timeout <-chan time.Time) (uint64, erro
 	}
 	select {
 	case a := <-s.answer:
-		return a.seq, a.err
+		return s.heard(a)
 	default:
 	}
 	var err error
 	select {
 	case a := <-s.answer:
-		return a.seq, a.err
+		return s.heard(a)
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-s.link.Done(): // no answer will come
@@ -169,4 +197,10 @@ func (s *sent) hear(ctx context.Context, timeout <-chan time.Time) (uint64, erro
 	}
 	s.c.acks.forget(s.n)
 	return 0, err
+}
+
+func (s *sent) heard(a ack) (uint64, error) {
+	answers.Put(s.answer)
+	s.answer = nil
+	return a.seq, a.err
 }

@@ -19,7 +19,7 @@ type desk struct {
 	closed  bool
 	jobs    map[string]*job
 	lanes   map[string]*lane
-	work    sync.WaitGroup
+	staff   *staff
 }
 
 // A tenant may have some times as many calls at a desk as the desk has places, and at
@@ -37,7 +37,7 @@ type lane struct {
 
 func newDesk(s *seats, conduct func(*job) error) *desk {
 	return &desk{conduct: conduct, seats: s, presentMax: max(presentTimes*s.all, presentMin), present: map[string]int{},
-		jobs: map[string]*job{}, lanes: map[string]*lane{}}
+		jobs: map[string]*job{}, lanes: map[string]*lane{}, staff: newStaff()}
 }
 
 // take starts a job, or joins the one that is under way for the same call; it is then
@@ -50,7 +50,8 @@ func (d *desk) take(ctx context.Context, j *job, asked bool) *job {
 	if d.closed {
 		return nil
 	}
-	if at, ok := d.jobs[j.id()]; ok {
+	id := j.id()
+	if at, ok := d.jobs[id]; ok {
 		if j.isWithdrawn() {
 			at.withdraw()
 		}
@@ -58,12 +59,12 @@ func (d *desk) take(ctx context.Context, j *job, asked bool) *job {
 		return at
 	}
 	j.ask(asked)
-	d.jobs[j.id()] = j
+	d.jobs[id] = j
 	d.present[j.turn.Tenant]++
-	d.work.Go(func() {
+	d.staff.do(func() {
 		j.err = d.queue(ctx, j)
 		d.mu.Lock()
-		delete(d.jobs, j.id())
+		delete(d.jobs, id)
 		if d.present[j.turn.Tenant]--; d.present[j.turn.Tenant] == 0 {
 			delete(d.present, j.turn.Tenant)
 		}
@@ -141,7 +142,7 @@ func (d *desk) close() <-chan struct{} {
 	d.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
-		d.work.Wait()
+		d.staff.end()
 		close(done)
 	}()
 	return done

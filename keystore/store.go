@@ -44,7 +44,7 @@ const (
 	// directory unreadable for the release before.
 	pebbleFormat = pebble.FormatValueSeparation
 
-	cacheBytesDefault = 8 << 20
+	cacheBytesDefault = 32 << 20
 	memTableBytes     = 4 << 20
 	openFilesMax      = 512
 	// stripes is how many keys can be written at once. Far more than callers, so
@@ -58,7 +58,7 @@ type Config struct {
 	Host string
 	// FS is where the files are. Nil means the operating system's.
 	FS vfs.FS
-	// CacheBytes bounds the memory for blocks read from disk. Zero means 8 MiB;
+	// CacheBytes bounds the memory for blocks read from disk. Zero means 32 MiB;
 	// the write buffers take up to 16 MiB besides.
 	CacheBytes int64
 	Log        zerolog.Logger

@@ -18,9 +18,12 @@ const (
 
 	// gcPercentViewers is GOGC where feeds are served: what lives is small, there may be
 	// thousands of viewers, and a host of turns should fit beside other services. Elsewhere
-	// gcPercentWork trades memory for fewer collections in the way of events and effects.
+	// gcPercentWork trades memory for fewer collections in the way of events. Where nothing
+	// but effects are run, gcPercentEffects does so for more: little lives there, and a
+	// caller waits for each.
 	gcPercentViewers = 60
 	gcPercentWork    = 200
+	gcPercentEffects = 800
 
 	// memoryLimit makes the collector work harder before the process grows further. It
 	// is no bound: a load that needs more gets more.
@@ -33,8 +36,11 @@ func tuneRuntime(roles []string) {
 		runtime.GOMAXPROCS(max(n, min(threadsEach*n, threadsMax)))
 	}
 	percent := gcPercentWork
-	if slices.Contains(roles, roleGateway) {
+	switch {
+	case slices.Contains(roles, roleGateway):
 		percent = gcPercentViewers
+	case slices.Equal(roles, []string{roleExecutor}):
+		percent = gcPercentEffects
 	}
 	tuneCollector(percent, memoryLimit)
 }

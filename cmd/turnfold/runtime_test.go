@@ -36,6 +36,8 @@ func TestTuneRuntime(t *testing.T) {
 	runtime.GOMAXPROCS(2)
 	tuneRuntime([]string{roleReducer, roleExecutor})
 	check("no gateway", 4, 200, 1<<30)
+	tuneRuntime([]string{roleExecutor})
+	check("effects alone", 4, 800, 1<<30)
 	tuneScan()
 	check("a scan", threads, 400, 384<<20)
 	t.Setenv("GOMAXPROCS", "3")

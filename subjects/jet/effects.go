@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/turnfold/turnfold/subjects"
 )
 
@@ -57,7 +59,7 @@ func (c *Conn) PutBody(ctx context.Context, p int, key, token string, data []byt
 // body has left and the fact has not. If the body is lost on the way, bodyErr says so,
 // and the fact may be stored all the same. Source of order: the stream's.
 func (c *Conn) AppendReport(ctx context.Context, p int, key, token string, body, data []byte, between func()) (seq uint64, bodyErr, err error) {
-	first := c.send(subjects.EffectBody(p, key), toHeader(map[string]string{TokenHeader: token}), body)
+	first := c.send(subjects.EffectBody(p, key), nats.Header{TokenHeader: {token}}, body)
 	between()
 	second := c.send(subjects.Effect(p, key), nil, data)
 	_, bodyErr = first.wait(ctx)

@@ -4,12 +4,17 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Publish stores one message and returns its sequence. ErrUnclear: it may be stored.
 func (c *Conn) Publish(ctx context.Context, subject string, header map[string]string, data []byte) (uint64, error) {
-	return c.send(subject, toHeader(header), data).wait(ctx)
+	var h nats.Header // without any, nothing is made
+	if len(header) > 0 {
+		h = toHeader(header)
+	}
+	return c.send(subject, h, data).wait(ctx)
 }
 
 // PublishAfter stores one message if the last sequence of its subject is

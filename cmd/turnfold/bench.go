@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"io"
 	"os"
 	"time"
 
@@ -20,6 +22,28 @@ func benchCommand(g *globals) *cobra.Command {
 	return cmd
 }
 
+// measures makes a command's RunE of a measurement, whose report is printed, or written
+// as JSON. Progress goes to people alone.
+func measures[R interface{ Print(io.Writer) }](g *globals, measure func(context.Context, io.Writer) (R, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		progress := cmd.ErrOrStderr()
+		if g.json {
+			progress = io.Discard
+		}
+		report, err := measure(cmd.Context(), progress)
+		if err != nil {
+			return err
+		}
+		if g.json {
+			err = json.MarshalWrite(cmd.OutOrStdout(), report)
+			say(cmd, "")
+			return err
+		}
+		report.Print(cmd.OutOrStdout())
+		return nil
+	}
+}
+
 func benchFeedCommand(g *globals) *cobra.Command {
 	cfg := bench.FeedConfig{}
 	cmd := &cobra.Command{
@@ -28,27 +52,14 @@ func benchFeedCommand(g *globals) *cobra.Command {
 			"measures the delay of every word, and the memory of the process before and after.",
 		Example: "  turnfold bench feed\n  turnfold bench feed --concurrent 32 --turns 320 --json",
 		Args:    args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			binary, err := os.Executable()
-			if err != nil {
-				return err
+		RunE: measures(g, func(ctx context.Context, progress io.Writer) (bench.FeedReport, error) {
+			var err error
+			if cfg.Binary, err = os.Executable(); err != nil {
+				return bench.FeedReport{}, err
 			}
-			cfg.Binary = binary
-			if !g.json {
-				cfg.Progress = cmd.ErrOrStderr()
-			}
-			report, err := bench.Feed(cmd.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			if g.json {
-				err = json.MarshalWrite(cmd.OutOrStdout(), report)
-				say(cmd, "")
-				return err
-			}
-			report.Print(cmd.OutOrStdout())
-			return nil
-		},
+			cfg.Progress = progress
+			return bench.Feed(ctx, cfg)
+		}),
 	}
 	cmd.Flags().IntVar(&cfg.Turns, "turns", 40, "turns to run")
 	cmd.Flags().IntVar(&cfg.Concurrent, "concurrent", 1, "turns at the same time")
@@ -67,23 +78,11 @@ func benchPipelineCommand(g *globals) *cobra.Command {
 			"this one process. With --sweep it also shows how the fold's cost grows with partitions and reducers.",
 		Example: "  turnfold bench pipeline\n  turnfold bench pipeline --sweep\n  turnfold bench pipeline --partitions 16 --reducers 4 --json",
 		Args:    args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !g.json {
-				cfg.Progress = cmd.ErrOrStderr()
-			}
+		RunE: measures(g, func(ctx context.Context, progress io.Writer) (bench.PipelineReport, error) {
 			tuneRuntime([]string{roleStreamer, roleReducer})
-			report, err := bench.Pipeline(cmd.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			if g.json {
-				err = json.MarshalWrite(cmd.OutOrStdout(), report)
-				say(cmd, "")
-				return err
-			}
-			report.Print(cmd.OutOrStdout())
-			return nil
-		},
+			cfg.Progress = progress
+			return bench.Pipeline(ctx, cfg)
+		}),
 	}
 	cmd.Flags().IntVar(&cfg.Partitions, "partitions", 4, "partitions of the log")
 	cmd.Flags().IntVar(&cfg.Reducers, "reducers", 1, "reducers that share the partitions")
@@ -105,23 +104,11 @@ func benchEffectsCommand(g *globals) *cobra.Command {
 			"store with many keys: its size on disk, its lookups, its start.",
 		Example: "  turnfold bench effects\n  turnfold bench effects --keys 10000000 --json",
 		Args:    args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !g.json {
-				cfg.Progress = cmd.ErrOrStderr()
-			}
+		RunE: measures(g, func(ctx context.Context, progress io.Writer) (bench.EffectsReport, error) {
 			tuneRuntime([]string{roleExecutor})
-			report, err := bench.Effects(cmd.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			if g.json {
-				err = json.MarshalWrite(cmd.OutOrStdout(), report)
-				say(cmd, "")
-				return err
-			}
-			report.Print(cmd.OutOrStdout())
-			return nil
-		},
+			cfg.Progress = progress
+			return bench.Effects(ctx, cfg)
+		}),
 	}
 	cmd.Flags().DurationVar(&cfg.For, "for", 4*time.Second, "time of each loop at each number of callers")
 	cmd.Flags().IntVar(&cfg.Keys, "keys", 200_000, "keys in the store that lookups and the start are measured on")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"io"
 	"os"
 
 	"github.com/go-json-experiment/json"
@@ -18,27 +20,14 @@ func benchAuditCommand(g *globals) *cobra.Command {
 			"of the client library that do nothing else, and as an audit, and prints both rates.",
 		Example: "  turnfold bench audit\n  turnfold bench audit --events 1000000 --json",
 		Args:    args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			binary, err := os.Executable()
-			if err != nil {
-				return err
+		RunE: measures(g, func(ctx context.Context, progress io.Writer) (bench.AuditReport, error) {
+			var err error
+			if cfg.Binary, err = os.Executable(); err != nil {
+				return bench.AuditReport{}, err
 			}
-			cfg.Binary = binary
-			if !g.json {
-				cfg.Progress = cmd.ErrOrStderr()
-			}
-			r, err := bench.Audit(cmd.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			if g.json {
-				err = json.MarshalWrite(cmd.OutOrStdout(), r)
-				say(cmd, "")
-				return err
-			}
-			r.Print(cmd.OutOrStdout())
-			return nil
-		},
+			cfg.Progress = progress
+			return bench.Audit(ctx, cfg)
+		}),
 	}
 	cmd.Flags().IntVar(&cfg.Events, "events", 200_000, "events of the history")
 	cmd.Flags().StringVar(&cfg.Dir, "dir", "", "new folder that keeps the history and its turnfold.yaml (default: a temporary one)")

@@ -11,21 +11,22 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/turnfold/turnfold/subjects"
+	"github.com/turnfold/turnfold/subjects/wiretest"
 )
 
 // TestWire pins the bytes of every kind, with every member and with none.
 func TestWire(t *testing.T) {
-	lines := recorded(t)
+	lines := wiretest.Recorded(t)
 	for _, kind := range Kinds() {
 		full, _ := New(kind)
-		fill(t, reflect.ValueOf(full), kind)
+		wiretest.Fill(t, reflect.ValueOf(full), kind)
 		empty, _ := New(kind)
 		for _, b := range []Body{empty, full} {
 			data, err := Encode(b)
 			if err != nil {
 				t.Fatalf("%s: %v", kind, err)
 			}
-			record(t, lines, data)
+			wiretest.Record(t, lines, data)
 			back, err := Decode(data)
 			if err != nil || b == full && !reflect.DeepEqual(back, b) {
 				t.Errorf("%s is read back as %+v, %v", data, back, err)
@@ -37,7 +38,7 @@ func TestWire(t *testing.T) {
 // TestRecorded reads what is on the logs of earlier versions, and writes it again as it
 // was: an audit compares bytes.
 func TestRecorded(t *testing.T) {
-	lines := recorded(t)
+	lines := wiretest.Recorded(t)
 	if len(lines) < 2*len(Kinds()) {
 		t.Fatalf("only %d lines are recorded", len(lines))
 	}

@@ -11,21 +11,22 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/turnfold/turnfold/subjects"
+	"github.com/turnfold/turnfold/subjects/wiretest"
 )
 
 // TestWire pins the bytes of every type, with every member and with none.
 func TestWire(t *testing.T) {
-	lines := recorded(t)
+	lines := wiretest.Recorded(t)
 	for _, typ := range Types() {
 		full, _ := New(typ)
-		fill(t, reflect.ValueOf(full), typ)
+		wiretest.Fill(t, reflect.ValueOf(full), typ)
 		empty, _ := New(typ)
 		for _, o := range []Output{{Body: empty}, {ID: "12.3.7", Turn: "t-1", Step: 2, Attempt: 3, Body: full}} {
 			data, err := Encode(o)
 			if err != nil {
 				t.Fatalf("%s: %v", typ, err)
 			}
-			record(t, lines, data)
+			wiretest.Record(t, lines, data)
 			back, err := Decode(data)
 			if err != nil || !reflect.DeepEqual(back, o) {
 				t.Errorf("%s is read back as %+v, %v", data, back, err)
@@ -37,7 +38,7 @@ func TestWire(t *testing.T) {
 // TestRecorded reads what is on the logs of earlier versions, and writes it again as it
 // was: an audit compares bytes.
 func TestRecorded(t *testing.T) {
-	lines := recorded(t)
+	lines := wiretest.Recorded(t)
 	if len(lines) < 2*len(Types()) {
 		t.Fatalf("only %d lines are recorded", len(lines))
 	}

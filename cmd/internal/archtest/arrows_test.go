@@ -113,6 +113,9 @@ var testArrows = map[string]string{
 	"* -> subjects/embed": "tests run against a real server",
 	"* -> reducer/fold":   "what a log means is asked of the fold",
 
+	"subjects/event -> subjects/wiretest": "the bytes that logs hold",
+	"subjects/feed -> subjects/wiretest":  "the bytes that logs hold",
+
 	"cmd/internal/* -> *":                                   "tests of the whole product",
 	"reducer -> reducer/audit":                              "its own outputs are audited",
 	"reducer/audit -> *":                                    "an audit is tested on the logs of the real components",

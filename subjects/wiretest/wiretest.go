@@ -1,4 +1,8 @@
-package feed
+// Package wiretest holds the bytes that a package puts on a log against those that it once
+// did.
+//
+// Invariant: bytes that were recorded are never taken away, since logs keep them.
+package wiretest
 
 import (
 	"bytes"
@@ -11,22 +15,22 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "add bytes that testdata/wire.txt does not have yet; it never takes any away")
 
-// fill gives every member of a body a value other than its zero, so that no member,
+// Fill gives every member of a body a value other than its zero, so that no member,
 // not even one that is added later, is left out of the recorded bytes.
-func fill(t *testing.T, v reflect.Value, name string) {
+func Fill(t *testing.T, v reflect.Value, name string) {
 	t.Helper()
 	switch v.Kind() {
 	case reflect.Pointer:
-		fill(t, v.Elem(), name)
+		Fill(t, v.Elem(), name)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Field(i).CanSet() {
-				fill(t, v.Field(i), v.Type().Field(i).Name)
+				Fill(t, v.Field(i), v.Type().Field(i).Name)
 			}
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(t, v.Index(0), name)
+		Fill(t, v.Index(0), name)
 	case reflect.String:
 		v.SetString(strings.ToLower(name) + " é<&>\u2028")
 	case reflect.Bool:
@@ -40,9 +44,9 @@ func fill(t *testing.T, v reflect.Value, name string) {
 	}
 }
 
-// recorded reads the bytes of testdata/wire.txt. They are what was once on a log:
+// Recorded reads the bytes of testdata/wire.txt. They are what was once on a log:
 // every line stays there for ever and must be read as long as there are logs.
-func recorded(t *testing.T) [][]byte {
+func Recorded(t *testing.T) [][]byte {
 	t.Helper()
 	data, err := os.ReadFile("testdata/wire.txt")
 	if err != nil && !*rewrite {
@@ -55,8 +59,8 @@ func recorded(t *testing.T) [][]byte {
 	return out
 }
 
-// record looks for the bytes among the recorded ones, and adds them if asked to.
-func record(t *testing.T, lines [][]byte, data []byte) {
+// Record looks for the bytes among the recorded ones, and adds them if asked to.
+func Record(t *testing.T, lines [][]byte, data []byte) {
 	t.Helper()
 	for _, l := range lines {
 		if bytes.Equal(l, data) {

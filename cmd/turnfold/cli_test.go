@@ -71,6 +71,7 @@ func write(t *testing.T, dir, name, text string) {
 }
 
 func TestCommandLines(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "turnfold.yaml", "listen: 127.0.0.1:1\nnats: {store_dir: ./store}\n")
 	write(t, dir, "bad.yaml", "listne: 127.0.0.1:1\n")

@@ -121,8 +121,26 @@ type entry struct {
 	Headers   map[string]string
 }
 
-// journal lists what the mock received under a test's id.
-func (p provider) journal(t *testing.T, id string) (out []entry) {
+// journal lists what the mock received under a test's id. It waits for as many requests as
+// are expected: a turn may have its answer before the mock has written the entry.
+func (p provider) journal(t *testing.T, id string, want int) (out []entry) {
+	t.Helper()
+	for until := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if out = p.entries(t, id); len(out) >= want || time.Now().After(until) {
+			break
+		}
+	}
+	for _, e := range out {
+		for name := range e.Headers {
+			if strings.Contains(name, "idempotency") { // it would invite HTTP layers to send again
+				t.Errorf("%s: request with the header %s", id, name)
+			}
+		}
+	}
+	return out
+}
+
+func (p provider) entries(t *testing.T, id string) (out []entry) {
 	t.Helper()
 	res, err := http.Get(p.base + "/__aimock/journal?testId=" + url.QueryEscape(id))
 	if err != nil {
@@ -135,13 +153,6 @@ func (p provider) journal(t *testing.T, id string) (out []entry) {
 	}
 	if err != nil {
 		t.Fatalf("journal: %v in %.200s", err, data)
-	}
-	for _, e := range out {
-		for name := range e.Headers {
-			if strings.Contains(name, "idempotency") { // it would invite HTTP layers to send again
-				t.Errorf("%s: request with the header %s", id, name)
-			}
-		}
 	}
 	return out
 }

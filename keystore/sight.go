@@ -9,6 +9,7 @@ import (
 
 // Nearly every key that is looked at has never been seen before. So each file has a
 // filter of the keys in it, and a look at a new one reads no block of it.
+// Source: docs/adr/0007-filters-in-the-key-store.md.
 
 const (
 	// filterBits a key: one look in a hundred reads a block for nothing.

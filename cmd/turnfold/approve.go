@@ -65,7 +65,16 @@ func denyCommand(g *globals) *cobra.Command {
 
 func (d *decision) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&d.by, "by", os.Getenv("USER"), "who decides")
-	cmd.Flags().StringVar(&d.reason, "reason", "", "why; the model is told, if the call is refused")
+	reasonFlag(cmd, &d.reason, "reason", "why", "why; the model is told, if the call is refused")
+}
+
+// reasonFlag takes a reason, by the name that the command shows, or by that which another
+// command has for it.
+func reasonFlag(cmd *cobra.Command, reason *string, name, other, usage string) {
+	f := cmd.Flags()
+	f.StringVar(reason, name, "", usage)
+	f.StringVar(reason, other, "", "as --"+name)
+	_ = f.MarkHidden(other) // it is there
 }
 
 // ask shows a call and has a person agree to exactly that.

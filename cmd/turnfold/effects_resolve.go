@@ -67,7 +67,7 @@ func newEffectsResolveCommand(g *globals) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&as, "as", "", "succeeded or failed")
 	f.StringVar(&by, "by", os.Getenv("USER"), "who found out")
-	f.StringVar(&why, "why", "", "how that is known")
+	reasonFlag(cmd, &why, "why", "reason", "how that is known")
 	f.StringVar(&result, "result", "", "what the target says of the effect, if it succeeded")
 	return cmd
 }

@@ -51,7 +51,7 @@ func eraseCommand(g *globals) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&f.tenant, "tenant", "", "erase every turn of this tenant")
 	cmd.Flags().StringVar(&f.by, "by", "", "who orders it; it is kept")
-	cmd.Flags().StringVar(&f.reason, "reason", "", "why; it is kept, so name no content")
+	reasonFlag(cmd, &f.reason, "reason", "why", "why; it is kept, so name no content")
 	cmd.Flags().StringArrayVar(&f.archives, "archive", nil, "take the turns out of this archive of turnfold archive too; may be repeated")
 	cmd.Flags().DurationVar(&f.wait, "wait", 5*time.Minute, "how long to wait until all is done")
 	return cmd

@@ -128,7 +128,7 @@ func (g *gap) die(t *testing.T, f *stage.Follower, point string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if g.withdraws() {
-		g.tool.AfterEffect(func() { g.cancelTurn(t) })
+		g.tool.AfterEffect(func() { g.cancelTurn() })
 	}
 	posted := make(chan struct{})
 	if err := g.p.Start(ctx); err != nil && !strings.Contains(err.Error(), "ended at its start") {
@@ -149,14 +149,13 @@ func (g *gap) die(t *testing.T, f *stage.Follower, point string) {
 	<-posted
 }
 
-func (g *gap) cancelTurn(t *testing.T) {
+// cancelTurn cancels the turn. Of that the process dies, perhaps before it has answered, so
+// no answer means nothing here: whether it was heard is seen by the death.
+func (g *gap) cancelTurn() {
 	time.Sleep(200 * time.Millisecond) // the other call is at its place in the queue by then
-	res, err := http.Post(g.p.Base+"/v1/turns/gap/cancel", "application/json", strings.NewReader(`{"by":"test","reason":"x"}`))
-	if err != nil {
-		t.Errorf("cancel: %v", err)
-		return
+	if res, err := http.Post(g.p.Base+"/v1/turns/gap/cancel", "application/json", strings.NewReader(`{"by":"test","reason":"x"}`)); err == nil {
+		_ = res.Body.Close()
 	}
-	_ = res.Body.Close()
 }
 
 // judge holds the turn against the world.

@@ -26,8 +26,11 @@ const (
 	gcPercentEffects = 800
 
 	// memoryLimit makes the collector work harder before the process grows further. It
-	// is no bound: a load that needs more gets more.
-	memoryLimit = 1 << 30
+	// is no bound: a load that needs more gets more. Beside the log's server, whose subjects
+	// live long, a process that only runs effects has twice as much, or it would collect as
+	// often as the others do.
+	memoryLimit        = 1 << 30
+	memoryLimitEffects = 2 << 30
 )
 
 // tuneRuntime prepares the process for turns in these roles.
@@ -35,14 +38,14 @@ func tuneRuntime(roles []string) {
 	if n := runtime.GOMAXPROCS(0); os.Getenv("GOMAXPROCS") == "" { // of the machine, or of the container
 		runtime.GOMAXPROCS(max(n, min(threadsEach*n, threadsMax)))
 	}
-	percent := gcPercentWork
+	percent, limit := gcPercentWork, int64(memoryLimit)
 	switch {
 	case slices.Contains(roles, roleGateway):
 		percent = gcPercentViewers
 	case slices.Equal(roles, []string{roleExecutor}):
-		percent = gcPercentEffects
+		percent, limit = gcPercentEffects, memoryLimitEffects
 	}
-	tuneCollector(percent, memoryLimit)
+	tuneCollector(percent, limit)
 }
 
 const (

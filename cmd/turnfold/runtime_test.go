@@ -37,7 +37,7 @@ func TestTuneRuntime(t *testing.T) {
 	tuneRuntime([]string{roleReducer, roleExecutor})
 	check("no gateway", 4, 200, 1<<30)
 	tuneRuntime([]string{roleExecutor})
-	check("effects alone", 4, 800, 1<<30)
+	check("effects alone", 4, 800, 2<<30)
 	tuneScan()
 	check("a scan", threads, 400, 384<<20)
 	t.Setenv("GOMAXPROCS", "3")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -35,9 +36,9 @@ func asks(t *testing.T, tool, args string) string {
 // it ended.
 func TestPeopleDecide(t *testing.T) {
 	t.Parallel()
-	ran := 0
+	var ran atomic.Int32
 	tool := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ran++
+		ran.Add(1)
 		panic(http.ErrAbortHandler)
 	}))
 	defer tool.Close()
@@ -87,8 +88,8 @@ func TestPeopleDecide(t *testing.T) {
 	verb(0, "approved by ann", "show", "t1")
 	out := verb(5, "t1", "effects", "--unknown", "--json")
 	var line effectLine
-	if err := json.Unmarshal([]byte(strings.TrimSpace(out)), &line); err != nil || line.Outcome != "unknown" || ran != 1 {
-		t.Fatalf("unknown effects %s (%v), %d runs", out, err, ran)
+	if err := json.Unmarshal([]byte(strings.TrimSpace(out)), &line); err != nil || line.Outcome != "unknown" || ran.Load() != 1 {
+		t.Fatalf("unknown effects %s (%v), %d runs", out, err, ran.Load())
 	}
 	verb(5, line.Key, "effects", "--unknown", "--all")
 	verb(5, "unknown", "effects", line.Key)
